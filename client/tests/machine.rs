@@ -24,24 +24,19 @@ const FOREIGN: [&str; 10] = [
 
 #[test]
 fn the_machine_knows_no_runtime_no_redis_and_no_clock() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/machine");
-    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files = files();
     assert!(files.len() >= 10, "{files:?}");
-    for file in files {
-        let text = fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+    for (file, code) in files {
+        for line in code.lines() {
             let found = FOREIGN.iter().find(|word| line.contains(**word));
-            assert!(found.is_none(), "{}: {found:?} in {line}", file.display());
+            assert!(found.is_none(), "{file}.rs: {found:?} in {line}");
         }
     }
 }
 
 #[test]
 fn no_files_of_the_machine_need_each_other() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/machine");
-    let files: BTreeMap<String, String> =
-        fs::read_dir(folder).unwrap().map(|entry| read(&entry.unwrap().path())).collect();
+    let files = files();
     // A name that `mod.rs` exports stands for its file.
     let exports = uses(&files["mod"], "pub use ").flat_map(|names| {
         let mut words = words(&names);
@@ -65,6 +60,12 @@ fn no_files_of_the_machine_need_each_other() {
         }
     }
     assert!(left.is_empty(), "in circles, or above one: {left:?}");
+}
+
+/// The files of the machine: name and code.
+fn files() -> BTreeMap<String, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/machine");
+    fs::read_dir(folder).unwrap().map(|entry| read(&entry.unwrap().path())).collect()
 }
 
 /// Name and code of a file, without tests and comments.

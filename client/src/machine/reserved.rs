@@ -1,4 +1,4 @@
-//! Tokens that the first waiter of a bucket has taken ahead of time.
+//! What a bucket keeps of its reservations. `reservation.rs` has their rules.
 
 use super::Micros;
 

@@ -30,9 +30,10 @@ if #KEYS == 2 and #ARGV == 3 and (ARGV[1] == 'take' or ARGV[1] == 'share') then
       rest = into * n % p
       local base, i, d = full - into, (into * n - rest) / p, (rest - rest % n) / n
       if not starts then
-        into = (now - d) % p
+        local reached = now - d
+        into = reached % p
         rest = into * n % p
-        missing = missing + (base - (now - d - into)) / p * n + i - (into * n - rest) / p
+        missing = missing + (base - (reached - into)) / p * n + i - (into * n - rest) / p
       end
       has_room = missing <= capacity
       -- As `instant`: when as many more have come as are taken.

@@ -117,6 +117,7 @@ impl World {
         assert_eq!(said, scripts::AtRestNumber::Full(full_at));
     }
 
+    /// The same of the twin.
     fn settle_twin(&mut self, operation: Operation, may_count: bool) -> Settled {
         let record = &self.twin.record;
         if self.twin.limit.algorithm == Algorithm::TokenBucket {
