@@ -287,10 +287,12 @@ async fn a_hold_of_a_limit_that_is_just_published_is_remembered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_waits_for_leased_tokens_keeps_no_other_one_from_being_put_back() {
-    let terms = "capacity = 1000\nrate = \"100/s\"\nhold_ttl = \"1s\"\non_abandon = \"refund\"\n";
+    // Minutes below full, so that the leased one counts however late the rest of this is.
+    let terms = "capacity = 1000\nrate = \"1/s\"\nhold_ttl = \"1s\"\non_abandon = \"refund\"\n";
     let config =
         format!("[limit.leased]\n{terms}lease = {{ max = 10, ttl = \"60s\" }}\n[limit.plain]\n{terms}");
     let fixture = Fixture::set(&config).await;
+    assert!(fixture.bucket("leased").take(500).await.unwrap().is_allowed());
     let counts = async || fixture.redis.ask::<String>(&["GET", "topup:{leased:0}:b:"]).await;
     eventually(SOON, async || {
         assert!(fixture.bucket("leased").take(1).await.unwrap().is_allowed());
