@@ -32,7 +32,7 @@ impl Plan {
     /// The plan of `seed`.
     pub fn generate(seed: u64) -> Self {
         let mut plan = Self::generated(seed);
-        if plan.promises().any(Promise::rests_as_number) || plan.traffic.iter().any(Stream::waits) {
+        if plan.promises().any(Promise::rests_as_number) || plan.patience() > 0 {
             plan.drift = plan.drift.min(MOST_DRIFT);
         }
         plan

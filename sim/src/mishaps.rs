@@ -41,7 +41,8 @@ impl World {
                 self.server.step_clock(by);
                 if let Ok(forward) = u64::try_from(by) {
                     self.note_all(Note::Stepped(forward));
-                    self.note_all(Note::Pardoned(capacity, until));
+                    // Reserved tokens stay good.
+                    self.note_all(Note::Pardoned(capacity, until + self.plan.longest_delay()));
                 } else if self.plan.promises().any(Promise::rests_as_number) {
                     self.note_all(Note::Pardoned(capacity, until));
                 }

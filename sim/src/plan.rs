@@ -77,6 +77,19 @@ impl Plan {
         }
     }
 
+    /// The longest wait of its callers, in µs.
+    pub(crate) fn patience(&self) -> u64 {
+        self.traffic.iter().map(Stream::patience).max().unwrap_or(0)
+    }
+
+    /// The longest time from a reservation to its tokens, in µs; 0 if no caller waits.
+    pub(crate) fn longest_delay(&self) -> u64 {
+        if self.patience() == 0 {
+            return 0;
+        }
+        self.promises().map(Promise::longest_delay).max().unwrap_or(0)
+    }
+
     /// All terms of the run, those to begin with first.
     pub fn promises(&self) -> impl Iterator<Item = Promise> + '_ {
         let changed = self.mishaps.iter().filter_map(|(_, mishap)| match mishap {

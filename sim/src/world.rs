@@ -109,7 +109,9 @@ impl World {
             _ => 0,
         });
         let each = self.plan.promises().map(Promise::each).max().unwrap_or(0);
-        self.plan.lasts + full + back.sum::<u64>() + 3 * each + 12 * SECOND
+        // The last waiters come and reserve, and put-ins wait for these.
+        let waits = self.plan.patience() + 2 * self.plan.longest_delay();
+        self.plan.lasts + waits + full + back.sum::<u64>() + 3 * each + 12 * SECOND
     }
 
     /// Whether the traffic is on.

@@ -77,7 +77,7 @@ impl<W: Waiter> Busy<W> {
     /// or a token, and the same one would be first each time.
     pub(super) fn yields(&self, first: &Waiting<W>, cx: &Context<'_>) -> Micros {
         let time = cx.terms.time_of(first.count);
-        let longest = cx.terms.pace.longest_delay();
+        let longest = cx.terms.longest_delay();
         // One that has waited for as long yields for half as long.
         let old = time.min(longest).saturating_mul(4).max(1);
         let yields = (time / 2).min(if cx.terms.reserves { longest / 2 } else { LONGEST_YIELD });
@@ -94,7 +94,7 @@ impl<W: Waiter> Busy<W> {
             && self.reserved() == 0
             && !self.is_in_doubt()
             && cx.is_trusted()
-            && cx.terms.time_of(first.count) <= cx.terms.pace.longest_delay()
+            && cx.terms.time_of(first.count) <= cx.terms.longest_delay()
             && first.count <= cx.terms.capacity;
         may_reserve.then(|| self.reservations.as_ref().map_or(0, |reserved| reserved.again_at))
     }
@@ -125,7 +125,7 @@ impl<W: Waiter> Busy<W> {
         if granted == 0 {
             // Others have reserved more, or have put tokens in.
             self.reserve_in(
-                wait.saturating_sub(reservation.longest).clamp(AGAIN, cx.terms.pace.longest_delay()),
+                wait.saturating_sub(reservation.longest).min(cx.terms.longest_delay()).max(AGAIN),
                 cx,
             );
         }
@@ -184,10 +184,9 @@ impl<W: Waiter> Busy<W> {
 /// The longest delay that `first` reserves with, in µs. The bucket owes no more than it holds: a step of the clock of Redis gives
 /// so many at most.
 fn longest_delay<W>(first: &Waiting<W>, cx: &Context<'_>) -> Micros {
-    let time = cx.terms.pace.longest_delay().min(cx.terms.time_of(cx.terms.capacity));
     // A change of terms would move the instant of reserved tokens.
     let until = first.until.min(cx.terms.trusted_until(Micros::MAX, cx.redis));
-    time.min(until.saturating_sub(cx.now))
+    cx.terms.longest_delay().min(until.saturating_sub(cx.now))
 }
 
 #[cfg(test)]

@@ -155,6 +155,11 @@ impl Terms {
         self.pace.time_of(tokens)
     }
 
+    /// The longest time from a reservation to its tokens, in µs.
+    pub(super) fn longest_delay(&self) -> Micros {
+        self.pace.longest_delay(self.capacity)
+    }
+
     /// µs between two tokens, rounded down; at least 1.
     pub(super) fn token_time(&self) -> Micros {
         self.pace.token_time()

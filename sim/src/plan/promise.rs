@@ -38,11 +38,18 @@ impl Promise {
     }
 
     /// Whether its buckets at rest are kept as numbers.
-    #[allow(clippy::expect_used, reason = "plans are generated from terms that are right")]
     pub fn rests_as_number(self) -> bool {
-        let rate = Rate::new(self.tokens, Duration::from_micros(self.interval)).expect("a rate");
-        let (n, p) = rate.lowest_terms();
-        topup_wire::scripts::rests_as_number(self.capacity, Pace { n, p })
+        topup_wire::scripts::rests_as_number(self.capacity, self.pace())
+    }
+
+    /// The longest time from a reservation to its tokens, in µs.
+    pub(crate) fn longest_delay(self) -> u64 {
+        self.pace().longest_delay(self.capacity)
+    }
+
+    #[allow(clippy::expect_used, reason = "plans are generated from terms that are right")]
+    fn pace(self) -> Pace {
+        Rate::new(self.tokens, Duration::from_micros(self.interval)).expect("a rate").pace()
     }
 
     /// The limit that promises this.

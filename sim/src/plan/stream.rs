@@ -90,8 +90,11 @@ pub enum Ask {
 // === impl Stream ===
 
 impl Stream {
-    /// Whether callers wait, and so may reserve tokens.
-    pub(crate) fn waits(&self) -> bool {
-        matches!(self, Self::Waiters { .. } | Self::Once { ask: Ask::Take(_, 1..), .. })
+    /// The longest wait of its callers, in µs.
+    pub(crate) fn patience(&self) -> u64 {
+        match self {
+            Self::Waiters { patience, .. } | Self::Once { ask: Ask::Take(_, patience), .. } => *patience,
+            _ => 0,
+        }
     }
 }

@@ -84,7 +84,9 @@ const BUSY: Promise = Promise::new(20, 100, SECOND);
 /// The same, with one token at most.
 const ONE: Promise = Promise::new(1, 10, SECOND);
 
-/// Limits whose tokens come further apart than the longest delay of a faster one.
+/// A bucket for waiters that want the tokens of seconds.
+const LONG: Promise = Promise::new(100, 10, SECOND);
+/// Limits whose tokens come seconds apart.
 const SLOW: [Promise; 3] =
     [Promise::new(1, 1, 5 * SECOND), Promise::new(3, 1, 2 * SECOND), Promise::new(1, 2, 50 * SECOND)];
 
@@ -94,7 +96,7 @@ const FROM: u64 = SECOND;
 /// The first of `workers` take all the time, and the others have callers that wait for `count` tokens, as many as there are tokens.
 fn waiters(takers: usize, waiters: usize, count: u64, promise: Promise) -> Plan {
     let mut plan = Plan::calm(1, takers + waiters, promise);
-    let until = FROM + promise.time_of(60).max(18 * SECOND);
+    let until = FROM + promise.time_of((10 * count * waiters.max(2) as u64).max(60)).max(18 * SECOND);
     plan.lasts = until + SECOND;
     let once = |at, worker, ask| Stream::Once { at, worker, ask };
     let instants = |gap| (0..(until - FROM) / gap).map(move |turn| FROM + turn * gap);
@@ -110,10 +112,11 @@ fn waiters(takers: usize, waiters: usize, count: u64, promise: Promise) -> Plan 
 
 #[test]
 fn waiters_get_a_part_beside_takes_that_never_end() {
-    for (takers, many, count) in
-        [(1, 1, 1), (1, 1, 5), (1, 1, 12), (1, 1, 20), (4, 1, 5), (4, 4, 12), (16, 1, 5)]
-    {
-        let RunResult { broken, counts, waited_for, .. } = run(&waiters(takers, many, count, BUSY), None);
+    let busy = [(1, 1, 1), (1, 1, 5), (1, 1, 12), (1, 1, 20), (4, 1, 5), (4, 4, 12), (16, 1, 5)];
+    let for_long = [(1, 1, 15), (1, 1, 30), (1, 1, 100), (4, 1, 50), (4, 4, 30), (16, 1, 20)];
+    let cases = busy.map(|case| (case, BUSY)).into_iter().chain(for_long.map(|case| (case, LONG)));
+    for ((takers, many, count), promise) in cases {
+        let RunResult { broken, counts, waited_for, .. } = run(&waiters(takers, many, count, promise), None);
         assert!(broken.is_none(), "{broken:?}");
         let (waited_for, Counts { admitted, reservations, .. }) = (waited_for.iter().sum::<u64>(), counts);
         println!(
@@ -128,7 +131,10 @@ fn waiters_of_many_workers_get_equal_parts() {
     let cases =
         [(4, 1), (16, 1), (4, 5), (16, 5), (4, 12), (4, 20)].map(|(workers, count)| (workers, count, BUSY));
     let slow = SLOW.iter().flat_map(|slow| [(4, 1, *slow), (8, 1, *slow)]);
-    for (workers, count, promise) in cases.into_iter().chain([(4, 1, ONE), (8, 1, ONE)]).chain(slow) {
+    let for_long = [(4, 30), (16, 30), (4, 100)].map(|(workers, count)| (workers, count, LONG));
+    for (workers, count, promise) in
+        cases.into_iter().chain(for_long).chain([(4, 1, ONE), (8, 1, ONE)]).chain(slow)
+    {
         let RunResult { broken, waited_for, .. } = run(&waiters(0, workers, count, promise), None);
         assert!(broken.is_none(), "{broken:?}");
         let (least, most) = (waited_for.iter().min().unwrap(), waited_for.iter().max().unwrap());

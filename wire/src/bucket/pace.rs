@@ -63,10 +63,10 @@ impl Pace {
         }
     }
 
-    /// The longest time from a reservation of a waiter to its tokens, in µs. A bucket owes the tokens of 1 s, or a single one
-    /// of a slower rate. A token that comes later than in 30 s is not reserved.
-    pub fn longest_delay(self) -> u64 {
-        self.token_time().clamp(SECOND, 30 * SECOND)
+    /// The longest time from a reservation of a waiter to its tokens, in µs: 30 s, or less where the whole `capacity` comes
+    /// sooner. A bucket therefore owes no more than it holds.
+    pub fn longest_delay(self, capacity: u64) -> u64 {
+        self.time_of(capacity).min(30 * SECOND)
     }
 
     /// Time to live, in ms, of the key that a first take of `count` tokens writes; `u64::MAX` when no tokens come.
@@ -106,13 +106,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tokens_of_a_second_are_reserved_or_a_single_slower_one() {
-        let seconds = |n, p| Pace { n, p }.longest_delay() as f64 / 1e6;
-        assert_eq!([seconds(1_000, 1_000_000), seconds(1, 1_000_000)], [1.0, 1.0]);
-        assert_eq!(
-            [seconds(1, 5_000_000), seconds(2, 50_000_000), seconds(1, 30_000_000)],
-            [5.0, 25.0, 30.0]
-        );
-        assert_eq!([seconds(1, 60_000_000), seconds(0, 1)], [30.0, 1.0]);
+    fn a_bucket_owes_what_it_holds_and_the_tokens_of_30_seconds() {
+        let seconds = |n, capacity| Pace { n, p: 2 * SECOND }.longest_delay(capacity) as f64 / 1e6;
+        assert_eq!([seconds(1, 1), seconds(1, 14), seconds(1, 15), seconds(1, 16)], [2.0, 28.0, 30.0, 30.0]);
+        assert_eq!([seconds(20, 1), seconds(20, 1_000), seconds(0, 9)], [0.1, 30.0, 0.0]);
     }
 }

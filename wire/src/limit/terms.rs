@@ -134,7 +134,9 @@ impl Limit {
     /// The longest time for which a put-back waits: until others have used their tokens in hand, and reserved ones.
     pub fn puts_in_within(&self) -> Duration {
         let reserved_for = match self.terms.supply {
-            Supply::Rate(rate) if self.reserves() => rate.pace().longest_delay() + RESERVED_FOR,
+            Supply::Rate(rate) if self.reserves() => {
+                rate.pace().longest_delay(self.terms.capacity.get()) + RESERVED_FOR
+            }
             _ => 0,
         };
         self.in_hand_for() + Duration::from_micros(reserved_for)
