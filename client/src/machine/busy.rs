@@ -9,7 +9,7 @@ use super::{
     hot::Spent,
     prefetch::Prefetch,
     queue::{WaitQueue, Waiter, Waiting},
-    reserved::Reservations,
+    reserved::{AGAIN, Reservations},
 };
 use crate::decision::Decision;
 
@@ -167,8 +167,9 @@ impl<W: Waiter> Busy<W> {
 
     /// µs until a command for the first waiter makes sense; `None` if it does now.
     pub(super) fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
-        if self.reserved() > 0 {
-            return self.reserved_in(cx).filter(|wait| *wait > 0);
+        // The first waiter gets those, once they are good and the worker trusts its terms.
+        if let Some(wait) = self.reserved_in(cx) {
+            return Some(wait.max(AGAIN));
         }
         let wait = self.estimate.denial(first.count, 0, cx)?.wait;
         let reserves_in = self.reserves_at(first, cx).map_or(wait, |at| at.saturating_sub(cx.now));

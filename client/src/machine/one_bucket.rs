@@ -19,7 +19,11 @@ pub(super) struct Caller {
 
 /// A bucket whose worker knows Redis `TIME` to 100 µs, and has a deadline of 250 ms.
 pub(super) struct OneBucket {
-    terms: Terms,
+    pub(super) terms: Terms,
+    /// The publication that the worker knows.
+    pub(super) epoch: u64,
+    /// The end of its trust.
+    pub(super) trusted_until: Micros,
     state: BucketState<Caller>,
     hot: HotCell<[Hot; 0]>,
     /// The mean time of a round trip.
@@ -51,15 +55,16 @@ impl OneBucket {
             earlier_until: 0,
         };
         let first_takes = FirstTakes::Sure;
-        Self { terms, state: BucketState::default(), hot: HotCell::default(), round_trip: 0, first_takes }
+        let (state, hot) = (BucketState::default(), HotCell::default());
+        Self { terms, epoch: 1, trusted_until: Micros::MAX, state, hot, round_trip: 0, first_takes }
     }
 
     pub(super) fn step(&mut self, event: Event<Caller>, now: Micros) -> Actions<Caller> {
         let cx = Context {
             now,
             terms: &self.terms,
-            epoch: 1,
-            trusted_until: u64::MAX,
+            epoch: self.epoch,
+            trusted_until: self.trusted_until,
             deadline: SECOND / 4,
             round_trip: self.round_trip,
             daemon_alive: true,

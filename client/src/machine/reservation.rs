@@ -15,11 +15,9 @@ use super::{
     denial::Denial,
     queue::{Waiter, Waiting},
     redis_time::drift_of,
-    reserved::Reservations,
+    reserved::{AGAIN, Reservations},
 };
 
-/// A reservation that is refused is not asked for again within this, in µs.
-const AGAIN: Micros = 10_000;
 /// A new waiter yields to an old one for half of its tokens' time. Without reservations, it is for no longer than this, in µs.
 const LONGEST_YIELD: Micros = 10_000;
 /// Reserved tokens have to stay good for so long, in µs: a wake-up may be late.
@@ -142,7 +140,7 @@ impl<W: Waiter> Busy<W> {
         reserved.from = cx.now.saturating_add(wait).saturating_add(drift_of(wait));
         let put_in_after = wait.saturating_add(RESERVED_FOR);
         reserved.until = until.min(sent.saturating_add(put_in_after - drift_of(put_in_after)));
-        reserved.epoch = cx.epoch;
+        reserved.terms = Some((cx.terms.id, cx.terms.capacity, cx.terms.pace));
         0
     }
 
@@ -152,12 +150,13 @@ impl<W: Waiter> Busy<W> {
         let Some(reserved) = self.reservations.as_mut().filter(|reserved| reserved.tokens > 0) else {
             return;
         };
-        let is_valid = reserved.epoch == cx.epoch && cx.now < reserved.until;
-        if is_valid && (cx.now < reserved.from || cx.is_paused()) {
+        let is_valid = reserved.were_under(cx.terms) && cx.now < reserved.until;
+        // Without trust, the terms may have changed. They are about to be read again.
+        if is_valid && (cx.now < reserved.from || cx.is_paused() || !cx.is_trusted()) {
             return;
         }
         let mut tokens = std::mem::take(&mut reserved.tokens);
-        if is_valid && cx.is_trusted() {
+        if is_valid {
             let (left, capacity) = (self.estimate.tokens(), self.estimate.capacity(cx.terms));
             self.serve(&mut tokens, left, capacity, cx.now, cx, out);
         }
@@ -173,10 +172,11 @@ impl<W: Waiter> Busy<W> {
         })
     }
 
-    /// When reserved tokens begin or end to be good.
+    /// When reserved tokens begin to be good, or while trust is missing, when to look again.
     pub(super) fn reserved_wake_at(&self, cx: &Context<'_>) -> Option<Micros> {
         let reserved = self.reservation()?;
-        let at = if cx.now < reserved.from { reserved.from } else { reserved.until };
+        let again_at = cx.now.saturating_add(AGAIN).min(reserved.until);
+        let at = if cx.now < reserved.from { reserved.from } else { again_at };
         self.in_flight.is_none().then_some(at)
     }
 }
@@ -417,6 +417,21 @@ mod tests {
         waits.left.set(true);
         assert_eq!(waits.asks(3, LATER, RESERVES + 1).0, [false; 0]);
         assert_eq!(waits.outcome(Event::Wake, RESERVES + 4 * TOKEN), (vec![true], None));
+    }
+
+    #[test]
+    fn a_publication_that_leaves_the_terms_leaves_reserved_tokens() {
+        let good = RESERVES + 4 * TOKEN;
+        let mut waits = Waits::reserved();
+        (waits.bucket.epoch, waits.bucket.trusted_until) = (2, 0);
+        assert_eq!(waits.outcome(Event::Wake, good).0, [false; 0], "the terms may have changed");
+        assert_eq!(waits.bucket.step(Event::Wake, good).wake_at, Some(good + AGAIN));
+        waits.bucket.trusted_until = Micros::MAX;
+        assert_eq!(waits.outcome(Event::Wake, good + TOKEN).0, [true]);
+
+        let mut waits = Waits::reserved();
+        waits.bucket.terms.id = 2;
+        assert_eq!(waits.outcome(Event::Wake, good), (vec![], Some(ASKED)), "it reserves anew");
     }
 
     #[test]
