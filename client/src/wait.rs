@@ -16,9 +16,9 @@ impl Bucket {
     ///
     /// Waiters of one process are served in order. A waiter that finds its tokens taken by other processes reserves the next
     /// ones, so it gets them however often others take. `token-bucket` and `gcra` have reservations, of as many tokens as
-    /// come within 30 s. While there are waiters of several processes, takes may get none.
-    /// A waiter whose turn would come too late is denied at once. Redis receives about one command of a process for each
-    /// token that comes, however many tasks wait. Where tokens come further apart, it is about one a second.
+    /// come within 30 s. While there are waiters of several processes, takes may get none. A waiter whose turn would come too
+    /// late is denied at once. Redis receives about one command of a process for each token that comes, however many tasks
+    /// wait. Where tokens come further apart, it is about one a second.
     ///
     /// # Errors
     /// The same as for [`Bucket::take`].

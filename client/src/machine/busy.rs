@@ -167,7 +167,7 @@ impl<W: Waiter> Busy<W> {
 
     /// µs until a command for the first waiter makes sense; `None` if it does now.
     pub(super) fn wait_of(&self, first: &Waiting<W>, cx: &Context<'_>) -> Option<Micros> {
-        // The first waiter gets those, once they are good and the worker trusts its terms.
+        // The first waiter gets the reserved tokens, once they are good and the worker trusts its terms.
         if let Some(wait) = self.reserved_in(cx) {
             return Some(wait.max(AGAIN));
         }

@@ -181,8 +181,7 @@ impl<W: Waiter> Busy<W> {
     }
 }
 
-/// The longest delay that `first` reserves with, in µs. The bucket owes no more than it holds: a step of the clock of Redis gives
-/// so many at most.
+/// The longest delay that `first` reserves with, in µs.
 fn longest_delay<W>(first: &Waiting<W>, cx: &Context<'_>) -> Micros {
     // A change of terms would move the instant of reserved tokens.
     let until = first.until.min(cx.terms.trusted_until(Micros::MAX, cx.redis));
