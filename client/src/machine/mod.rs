@@ -19,6 +19,8 @@ mod event;
 mod hot;
 #[cfg(test)]
 mod one_bucket;
+#[cfg(test)]
+mod one_waiter;
 mod overdue;
 mod pause;
 mod permit_lease;

@@ -140,7 +140,7 @@ impl<W: Waiter> Busy<W> {
         reserved.from = cx.now.saturating_add(wait).saturating_add(drift_of(wait));
         let put_in_after = wait.saturating_add(RESERVED_FOR);
         reserved.until = until.min(sent.saturating_add(put_in_after - drift_of(put_in_after)));
-        reserved.terms = Some((cx.terms.id, cx.terms.capacity, cx.terms.pace));
+        reserved.terms = Some(cx.terms.identity());
         0
     }
 
@@ -150,7 +150,7 @@ impl<W: Waiter> Busy<W> {
         let Some(reserved) = self.reservations.as_mut().filter(|reserved| reserved.tokens > 0) else {
             return;
         };
-        let is_valid = reserved.were_under(cx.terms) && cx.now < reserved.until;
+        let is_valid = reserved.terms == Some(cx.terms.identity()) && cx.now < reserved.until;
         // Without trust, the terms may have changed. They are about to be read again.
         if is_valid && (cx.now < reserved.from || cx.is_paused() || !cx.is_trusted()) {
             return;
@@ -172,11 +172,10 @@ impl<W: Waiter> Busy<W> {
         })
     }
 
-    /// When reserved tokens begin to be good, or while trust is missing, when to look again.
+    /// When reserved tokens begin or end to be good.
     pub(super) fn reserved_wake_at(&self, cx: &Context<'_>) -> Option<Micros> {
         let reserved = self.reservation()?;
-        let again_at = cx.now.saturating_add(AGAIN).min(reserved.until);
-        let at = if cx.now < reserved.from { reserved.from } else { again_at };
+        let at = if cx.now < reserved.from { reserved.from } else { reserved.until };
         self.in_flight.is_none().then_some(at)
     }
 }
@@ -190,131 +189,14 @@ fn longest_delay<W>(first: &Waiting<W>, cx: &Context<'_>) -> Micros {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, rc::Rc};
-
-    use topup_wire::{
-        bucket::Pace,
-        constants::EXACT,
-        reply::{Settled, Verdict},
-    };
+    use topup_wire::{bucket::Pace, constants::EXACT};
 
     use super::*;
     use crate::machine::{
-        Answer, Command, Event, FirstTakes, Kind, Reply,
-        one_bucket::{Caller, OneBucket, SECOND},
+        Event, Kind,
+        one_bucket::{OneBucket, SECOND},
+        one_waiter::{ASKED, CAPACITY, LATER, RESERVES, TOKEN, TURN, Waits, YIELDS, asked},
     };
-
-    const TOKEN: Micros = 5_000;
-    const CAPACITY: u64 = 10;
-    const LATER: Micros = 100 * TOKEN;
-    /// When a waiter for 4 tokens asks for the third time.
-    const TURN: Micros = 7 * TOKEN;
-    /// It yields for so long then, since it has waited for 7 token times.
-    const YIELDS: Micros = 2 * TOKEN * 16 / (16 + 7);
-    /// When it reserves.
-    const RESERVES: Micros = TURN + YIELDS;
-
-    const ASKED: Operation = asked(CAPACITY, 0);
-
-    /// The reservation of 4 tokens of a bucket.
-    const fn asked(capacity: u64, forfeit: Micros) -> Operation {
-        let (longest, in_hand_for) = (capacity * TOKEN, 11_158);
-        Operation::Reserve(Reservation { count: 4, longest, in_hand_for, forfeit })
-    }
-
-    /// A bucket whose first waiter wants 4 tokens, with the number of its command. Others have taken all tokens.
-    struct Waits {
-        bucket: OneBucket,
-        number: u32,
-        /// The first waiter has left.
-        left: Rc<Cell<bool>>,
-    }
-
-    impl Waits {
-        fn new() -> Self {
-            Self::of(Kind::TwoForms, CAPACITY)
-        }
-
-        fn of(kind: Kind, capacity: u64) -> Self {
-            let mut bucket = OneBucket::new(kind, Pace { n: 1, p: TOKEN }, capacity);
-            bucket.first_takes = FirstTakes::Unlikely;
-            let mut waits = Self { bucket, number: 0, left: Rc::default() };
-            waits.left = waits.asks(4, LATER, 0).2;
-            assert_eq!(waits.replies(Operation::Take(4), 0, 4 * TOKEN, 0), (vec![], None));
-            waits
-        }
-
-        /// The same once the waiter has lost its turn. It asks to reserve.
-        fn reserving() -> Self {
-            let mut waits = Self::new();
-            for (turn, wait) in [(4 * TOKEN, 3 * TOKEN), (TURN, 3 * TOKEN)] {
-                assert_eq!(waits.outcome(Event::Wake, turn - 1), (vec![], None));
-                assert_eq!(waits.outcome(Event::Wake, turn), (vec![], Some(Operation::Take(4))));
-                assert_eq!(waits.replies(Operation::Take(4), 0, wait, turn), (vec![], None));
-            }
-            assert_eq!(waits.outcome(Event::Wake, RESERVES - 1), (vec![], None));
-            assert_eq!(waits.outcome(Event::Wake, RESERVES), (vec![], Some(ASKED)));
-            waits
-        }
-
-        /// The same once its tokens are reserved. They are good 3 token times later.
-        fn reserved() -> Self {
-            let mut waits = Self::reserving();
-            assert_eq!(waits.replies(ASKED, 4, 3 * TOKEN, RESERVES), (vec![], None));
-            waits
-        }
-
-        /// What is told to waiters: whether they are allowed. And the operation that follows.
-        fn outcome(&mut self, event: Event<Caller>, now: Micros) -> (Vec<bool>, Option<Operation>) {
-            let mut out = self.bucket.step(event, now);
-            let is_allowed = |answer| matches!(answer, Answer::Decided(decision) if decision.is_allowed());
-            let told = out.answers().map(|(_, answer)| is_allowed(answer)).collect();
-            self.number = out.dispatch.unwrap_or(self.number);
-            let command = out.dispatch.and_then(|number| self.bucket.step(Event::Ready(number), now).command);
-            let operation = command.map(|command| match command {
-                Command::Settle { operation, .. } => operation,
-                command => panic!("{command:?}"),
-            });
-            (told, operation)
-        }
-
-        /// The outcome for one more waiter until the instant `until`, and how to have it leave.
-        fn asks(
-            &mut self,
-            count: u64,
-            until: Micros,
-            now: Micros,
-        ) -> (Vec<bool>, Option<Operation>, Rc<Cell<bool>>) {
-            let waiter = Caller::default();
-            let left = waiter.left.clone();
-            let (told, operation) = self.outcome(Event::Take { waiter, count, until }, now);
-            (told, operation, left)
-        }
-
-        /// The outcome of the reply to `operation`. A token or those reserved come in `wait`.
-        fn replies(
-            &mut self,
-            operation: Operation,
-            granted: u64,
-            wait: Micros,
-            now: Micros,
-        ) -> (Vec<bool>, Option<Operation>) {
-            let headroom = if granted > 0 { CAPACITY * TOKEN + wait } else { CAPACITY * TOKEN };
-            let settled = Settled {
-                verdict: if granted > 0 { Verdict::Allowed } else { Verdict::Denied },
-                tokens: 0,
-                capacity: CAPACITY,
-                wait,
-                headroom,
-                now,
-                granted,
-                counting: false,
-            };
-            let (number, reply) = (self.number, Some(Reply::Settled(settled)));
-            let command = Command::Settle { operation, may_count: true, in_doubt: None };
-            self.outcome(Event::Completed { number, command, sent: now, reply }, now)
-        }
-    }
 
     #[test]
     fn a_waiter_whose_tokens_others_took_reserves_and_gets_them_once_they_are_good() {

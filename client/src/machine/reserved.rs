@@ -2,9 +2,9 @@
 
 use topup_wire::bucket::Pace;
 
-use super::{Micros, Terms};
+use super::Micros;
 
-/// A reservation that is refused is asked for again after this or later, in µs. Nor is trust in reserved tokens looked for sooner.
+/// A worker looks again after this, in µs: for room for a reservation, or for trust in reserved tokens.
 pub(super) const AGAIN: Micros = 10_000;
 
 /// The reservations of one bucket: tokens that its first waiter has taken ahead of time.
@@ -16,7 +16,7 @@ pub(super) struct Reservations {
     pub(super) from: Micros,
     /// They are good until then.
     pub(super) until: Micros,
-    /// The terms under which they were taken: their number, capacity and rate.
+    /// The terms under which they were taken, by [`Terms::identity`](super::Terms).
     pub(super) terms: Option<(u64, u64, Pace)>,
     /// When a waiter was served last.
     pub(super) served_at: Micros,
@@ -27,11 +27,6 @@ pub(super) struct Reservations {
 // === impl Reservations ===
 
 impl Reservations {
-    /// Whether they were taken under `terms`.
-    pub(super) fn were_under(&self, terms: &Terms) -> bool {
-        self.terms == Some((terms.id, terms.capacity, terms.pace))
-    }
-
     /// Notes that a waiter was served at `now`.
     pub(super) const fn served(&mut self, now: Micros) {
         (self.served_at, self.again_at) = (now, 0);

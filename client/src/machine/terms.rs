@@ -155,6 +155,11 @@ impl Terms {
         self.pace.time_of(tokens)
     }
 
+    /// What tells these terms from others of the limit, and of one of the same name that is made anew: number, capacity and rate.
+    pub(super) const fn identity(&self) -> (u64, u64, Pace) {
+        (self.id, self.capacity, self.pace)
+    }
+
     /// The longest time from a reservation to its tokens, in µs.
     pub(super) fn longest_delay(&self) -> Micros {
         self.pace.longest_delay(self.capacity)
