@@ -36,15 +36,16 @@ impl World {
         let capacity = self.plan.promises().map(|promise| promise.capacity).max().unwrap_or(0);
         let lease = self.plan.lease.map_or(0, |(_, ttl)| ttl + ttl / 63);
         let longest_delay = self.plan.longest_delay();
-        let until = self.now.saturating_add(TRUSTED.max(lease) + longest_delay);
+        let until = self.now.saturating_add(TRUSTED.max(lease));
         // Reserved tokens stay good: as many as a bucket owes, and those that a part of the debt is repaid of.
+        let reserved_until = until.saturating_add(longest_delay);
         let in_hand = if longest_delay > 0 { 2 * capacity } else { capacity };
         match mishap {
             Mishap::Step(by) => {
                 self.server.step_clock(by);
                 if let Ok(forward) = u64::try_from(by) {
                     self.note_all(Note::Stepped(forward));
-                    self.note_all(Note::Pardoned(in_hand, until));
+                    self.note_all(Note::Pardoned(in_hand, reserved_until));
                 } else if self.plan.promises().any(Promise::rests_as_number) {
                     self.note_all(Note::Pardoned(capacity, until));
                 }
@@ -53,9 +54,9 @@ impl World {
                 self.server.keys.fill(Key::default());
                 (self.server.record, self.server.generation, self.server.frozen) = (None, 0, 0);
                 self.note_all(Note::Filled);
-                self.note_all(Note::Pardoned(in_hand, until));
+                self.note_all(Note::Pardoned(in_hand, reserved_until));
             }
-            Mishap::Failover(_) => self.fail_over(until),
+            Mishap::Failover(_) => self.fail_over(reserved_until),
             Mishap::Change(terms, ago) => self.change(terms, ago),
         }
     }
